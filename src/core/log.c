@@ -20,7 +20,9 @@ static int level_from_environment(void)
     for (int level = 0; level < 4; level++)
         if (strcmp(text, names[level]) == 0)
             return level;
-    fprintf(stderr, "parlin: warning: PARLIN_LOG=%s is none of none, warn, info, debug; using warn\n", text);
+    fprintf(stderr,
+            "parlin: warning: PARLIN_LOG=%s is none of none, warn, info, debug; using warn\n",
+            text);
     return PL_LOG_WARN;
 }
 

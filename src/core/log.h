@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines on stderr, each with this process's rank. Silent below warnings unless PARLIN_LOG asks. */
+/* Log lines on stderr, each with this process's rank. Silent below warnings unless PARLIN_LOG
+   asks. */
 #ifndef PL_CORE_LOG_H
 #define PL_CORE_LOG_H
 

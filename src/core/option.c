@@ -32,6 +32,7 @@ bool pl_option_flag(pl_option_id id, bool otherwise)
         return true;
     if (strcmp(text, "off") == 0 || strcmp(text, "0") == 0)
         return false;
-    pl_log(PL_LOG_WARN, "%s=%s is neither on nor off; using %s", variables[id], text, otherwise ? "on" : "off");
+    pl_log(PL_LOG_WARN, "%s=%s is neither on nor off; using %s", variables[id], text,
+           otherwise ? "on" : "off");
     return otherwise;
 }

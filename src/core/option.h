@@ -5,15 +5,17 @@
 
 #include <stdbool.h>
 
-/* The one table: identifier, variable, values, meaning. docs/environment.md is checked against it. */
-#define PL_OPTION_TABLE(X)                                                                                             \
-    X(PL_OPTION_DEVICE, "PARLIN_DEVICE", "SPEC", "which device to open; see parlin_device_open")                       \
-    X(PL_OPTION_LOG, "PARLIN_LOG", "none|warn|info|debug", "what is written to stderr")                                \
-    X(PL_OPTION_ENGINE, "PARLIN_ENGINE", "auto|plain|clblast", "force one product engine")                             \
-    X(PL_OPTION_KERNELS, "PARLIN_KERNELS", "FOLDER", "read kernels from here, not from the library")                   \
-    X(PL_OPTION_CACHE, "PARLIN_CACHE", "on|off", "keep built programs on disk")                                        \
-    X(PL_OPTION_CACHE_DIR, "PARLIN_CACHE_DIR", "FOLDER", "where they are kept")                                        \
-    X(PL_OPTION_XDG_CACHE_HOME, "XDG_CACHE_HOME", "FOLDER", "parent of the default cache folder")                      \
+/* The one table: identifier, variable, values, meaning. docs/environment.md is checked against
+   it. */
+#define PL_OPTION_TABLE(X)                                                                         \
+    X(PL_OPTION_DEVICE, "PARLIN_DEVICE", "SPEC", "which device to open; see parlin_device_open")   \
+    X(PL_OPTION_LOG, "PARLIN_LOG", "none|warn|info|debug", "what is written to stderr")            \
+    X(PL_OPTION_ENGINE, "PARLIN_ENGINE", "auto|plain|clblast", "force one product engine")         \
+    X(PL_OPTION_KERNELS, "PARLIN_KERNELS", "FOLDER",                                               \
+      "read kernels from here, not from the library")                                              \
+    X(PL_OPTION_CACHE, "PARLIN_CACHE", "on|off", "keep built programs on disk")                    \
+    X(PL_OPTION_CACHE_DIR, "PARLIN_CACHE_DIR", "FOLDER", "where they are kept")                    \
+    X(PL_OPTION_XDG_CACHE_HOME, "XDG_CACHE_HOME", "FOLDER", "parent of the default cache folder")  \
     X(PL_OPTION_HOME, "HOME", "FOLDER", "its .cache is used without XDG_CACHE_HOME")
 
 typedef enum pl_option_id {

@@ -9,14 +9,15 @@
 #define PL_SENTENCE 8192
 
 /* Writes the sentence of this thread's last error and returns `status`. */
-__attribute__((format(printf, 2, 3))) parlin_status pl_error(parlin_status status, const char *format, ...);
+__attribute__((format(printf, 2, 3))) parlin_status pl_error(parlin_status status,
+                                                             const char *format, ...);
 
 /* Forwards `status` from inside a function that returns one. */
-#define PL_TRY(call)                                                                                                   \
-    do {                                                                                                               \
-        parlin_status pl_try_status = (call);                                                                          \
-        if (pl_try_status != PARLIN_SUCCESS)                                                                           \
-            return pl_try_status;                                                                                      \
+#define PL_TRY(call)                                                                               \
+    do {                                                                                           \
+        parlin_status pl_try_status = (call);                                                      \
+        if (pl_try_status != PARLIN_SUCCESS)                                                       \
+            return pl_try_status;                                                                  \
     } while (0)
 
 #endif

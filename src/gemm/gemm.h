@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The product: Y = epilogue(X W^T). rows, in = k, out = n. Arguments are trusted: layers check them. */
+/* The product: Y = epilogue(X W^T). rows, in = k, out = n. Arguments are trusted: layers check
+   them. */
 #ifndef PL_GEMM_H
 #define PL_GEMM_H
 
@@ -11,16 +12,18 @@
 typedef struct pl_weight pl_weight;
 
 /* Contents undefined. out and in >= 1. */
-parlin_status pl_weight_create(parlin_device *device, parlin_dtype dtype, size_t out, size_t in, pl_weight **weight);
+parlin_status pl_weight_create(parlin_device *device, parlin_dtype dtype, size_t out, size_t in,
+                               pl_weight **weight);
 void pl_weight_destroy(pl_weight *weight);
 size_t pl_weight_bytes(const pl_weight *weight);
 
-/* Rows [row, row + rows), columns [0, in), between the weight and dense host memory of its dtype. Blocking. */
+/* Rows [row, row + rows), columns [0, in), between the weight and dense host memory of its
+   dtype. Blocking. */
 parlin_status pl_weight_write(pl_weight *weight, size_t row, size_t rows, const void *host);
 parlin_status pl_weight_read(const pl_weight *weight, size_t row, size_t rows, void *host);
 
-/* A run of the product's columns and where it goes. Columns are counted after gating. out.heads * out.head_size
-   columns; element (i, c) goes to out at (i, c / head_size, c % head_size). */
+/* A run of the product's columns and where it goes. Columns are counted after gating. out.heads
+   * out.head_size columns; element (i, c) goes to out at (i, c / head_size, c % head_size). */
 typedef struct pl_block {
     parlin_heads out;
     parlin_heads residual; /* same shape, added last; buffer NULL: none. May be `out` itself */
@@ -35,8 +38,8 @@ typedef struct pl_epilogue {
     const pl_block *blocks;
 } pl_epilogue;
 
-/* Enqueues the product for x.rows >= 1 rows; every output element is written once and never read (beta = 0), except as
-   its own residual. x is (rows, in), of the device. */
+/* Enqueues the product for x.rows >= 1 rows; every output element is written once and never read
+   (beta = 0), except as its own residual. x is (rows, in), of the device. */
 parlin_status pl_gemm(pl_weight *weight, const parlin_tensor *x, const pl_epilogue *epilogue);
 
 /* Which engine ran the last product of this weight: "plain", "clblast", or "none". */

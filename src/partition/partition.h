@@ -5,7 +5,7 @@
        n = 7, p = 3:  [0,3) [3,5) [5,7)          n = 2, p = 3: [0,1) [1,2) [2,2)
    heads (H query, K key/value, g = H / K query heads to each):
        p <= K: kv heads are cut, query heads follow     H=8 K=4 p=3: kv 2 1 1, query 4 2 2
-       p >  K: query heads are cut, kv heads follow     H=8 K=4 p=8: query 1 each, kv head r/2 on rank r */
+       p >  K: query heads are cut, kv heads follow     H=8 K=4 p=8: query 1 each, kv head r/2 */
 #ifndef PL_PARTITION_H
 #define PL_PARTITION_H
 
@@ -39,8 +39,8 @@ size_t pl_heads_local_kv(const pl_heads_cut *cut, size_t heads, size_t kv_heads,
 /* True where r is the first rank that holds kv head `kv_head` (the one that exports it). */
 bool pl_heads_owns_kv(size_t heads, size_t kv_heads, size_t p, size_t r, size_t kv_head);
 
-/* Copying a part out of a tensor that holds all parts. A run: `length` rows from `source` (a row of the stored
-   tensor) on go to `target` (a row of the part) on. */
+/* Copying a part out of a tensor that holds all parts. A run: `length` rows from `source` (a row
+   of the stored tensor) on go to `target` (a row of the part) on. */
 typedef struct pl_run {
     size_t source;
     size_t target;
@@ -59,8 +59,10 @@ typedef struct pl_fused {
     size_t v_head_size;
 } pl_fused;
 
-/* The next run of rows [wanted.start, wanted.start + wanted.length) of part `part`, of which `done` rows have been
-   dealt with: run->target counts within `wanted`. False when done == wanted.length. */
-bool pl_fused_next_run(const pl_fused *fused, size_t part, pl_range wanted, size_t done, pl_run *run);
+/* The next run of rows [wanted.start, wanted.start + wanted.length) of part `part`, of which
+   `done` rows have been dealt with: run->target counts within `wanted`. False when done ==
+   wanted.length. */
+bool pl_fused_next_run(const pl_fused *fused, size_t part, pl_range wanted, size_t done,
+                       pl_run *run);
 
 #endif

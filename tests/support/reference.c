@@ -20,8 +20,8 @@ double reference_activation(parlin_activation activation, double z)
     return z;
 }
 
-void reference_linear(size_t rows, size_t out, size_t in, const float *x, const float *w, const float *b,
-                      parlin_activation activation, double *y)
+void reference_linear(size_t rows, size_t out, size_t in, const float *x, const float *w,
+                      const float *b, parlin_activation activation, double *y)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t o = 0; o < out; o++) {

@@ -66,7 +66,8 @@ int support_run(const char *name, const struct CMUnitTest *tests, size_t count)
     return run(name, tests, count) != 0;
 }
 
-int support_run_mpi(const char *name, int *argc, char ***argv, int level, const struct CMUnitTest *tests, size_t count)
+int support_run_mpi(const char *name, int *argc, char ***argv, int level,
+                    const struct CMUnitTest *tests, size_t count)
 {
     int given;
     MPI_Init_thread(argc, argv, level, &given);
@@ -137,23 +138,24 @@ void support_assert_ok(parlin_status status, const char *call, const char *file,
 {
     if (status == PARLIN_SUCCESS)
         return;
-    fprintf(stderr, "rank %d: %s\n  gave %s: %s\n", support_rank(), call, parlin_status_string(status),
-            parlin_last_error());
+    fprintf(stderr, "rank %d: %s\n  gave %s: %s\n", support_rank(), call,
+            parlin_status_string(status), parlin_last_error());
     _fail(file, line);
 }
 
-void support_assert_refused(parlin_status status, parlin_status wanted, const char *call, const char *file, int line,
-                            const char *const *texts)
+void support_assert_refused(parlin_status status, parlin_status wanted, const char *call,
+                            const char *file, int line, const char *const *texts)
 {
     if (status != wanted) {
-        fprintf(stderr, "rank %d: %s\n  gave %s (%s), wanted %s\n", support_rank(), call, parlin_status_string(status),
-                status ? parlin_last_error() : "", parlin_status_string(wanted));
+        fprintf(stderr, "rank %d: %s\n  gave %s (%s), wanted %s\n", support_rank(), call,
+                parlin_status_string(status), status ? parlin_last_error() : "",
+                parlin_status_string(wanted));
         _fail(file, line);
     }
     for (; *texts; texts++)
         if (!strstr(parlin_last_error(), *texts)) {
-            fprintf(stderr, "rank %d: %s\n  said \"%s\", wanted \"%s\" in it\n", support_rank(), call,
-                    parlin_last_error(), *texts);
+            fprintf(stderr, "rank %d: %s\n  said \"%s\", wanted \"%s\" in it\n", support_rank(),
+                    call, parlin_last_error(), *texts);
             _fail(file, line);
         }
 }
@@ -191,14 +193,15 @@ double support_error(const float *out, const double *ref, size_t n)
     return sqrt(difference / norm);
 }
 
-void support_assert_close(const float *out, const double *ref, size_t n, double bound, const char *what,
-                          const char *file, int line)
+void support_assert_close(const float *out, const double *ref, size_t n, double bound,
+                          const char *what, const char *file, int line)
 {
     double error = support_error(out, ref, n);
     if (error <= bound)
         return;
-    fprintf(stderr, "rank %d: %s: relative error %g over %zu elements, at most %g wanted (seed %llu)\n", support_rank(),
-            what, error, n, bound, (unsigned long long)seed);
+    fprintf(stderr,
+            "rank %d: %s: relative error %g over %zu elements, at most %g wanted (seed %llu)\n",
+            support_rank(), what, error, n, bound, (unsigned long long)seed);
     for (size_t i = 0, shown = 0; i < n && shown < 4; i++)
         if (!(fabs(out[i] - ref[i]) <= bound * (1 + fabs(ref[i])))) {
             fprintf(stderr, "  [%zu] is %g%s, wanted %g\n", i, out[i],
@@ -208,12 +211,14 @@ void support_assert_close(const float *out, const double *ref, size_t n, double 
     _fail(file, line);
 }
 
-void support_assert_same(const float *out, const float *ref, size_t n, const char *what, const char *file, int line)
+void support_assert_same(const float *out, const float *ref, size_t n, const char *what,
+                         const char *file, int line)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&out[i], &ref[i], sizeof *out) != 0) {
-            fprintf(stderr, "rank %d: %s[%zu] is %.9g%s, wanted %.9g (seed %llu)\n", support_rank(), what, i, out[i],
-                    support_is_poison(out[i]) ? " (never written)" : "", ref[i], (unsigned long long)seed);
+            fprintf(stderr, "rank %d: %s[%zu] is %.9g%s, wanted %.9g (seed %llu)\n", support_rank(),
+                    what, i, out[i], support_is_poison(out[i]) ? " (never written)" : "", ref[i],
+                    (unsigned long long)seed);
             _fail(file, line);
         }
 }
