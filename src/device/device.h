@@ -43,6 +43,11 @@ parlin_status pl_device_attach(parlin_device *device, const void *key, void *sta
 parlin_status pl_device_kernel(parlin_device *device, const char *file, const char *name,
                                const char *options, cl_kernel *kernel);
 
+/* Around everything that makes the driver compile: one thread and one process of the machine at a
+   time. Not to be nested. pl_device_kernel does it itself; it is here for CLBlast's first calls. */
+void pl_build_lock(void);
+void pl_build_unlock(void);
+
 typedef struct pl_arg {
     size_t size;
     const void *value; /* NULL: local memory of that size */
