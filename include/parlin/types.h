@@ -27,8 +27,8 @@ PARLIN_API size_t parlin_dtype_size(parlin_dtype dtype);
 PARLIN_API const char *parlin_dtype_name(parlin_dtype dtype);
 
 /* The order in which a stored tensor that holds query, key and value rows together has them. h:
-   query head, kv: key/value head, d: row within a head. It says nothing about tensors that hold
-   one part alone. */
+   query head, kv: key/value head, d: row within a head. An interleaved order is for a whole qkv
+   layer alone (PARLIN_WHOLE) and is refused with anything else. */
 typedef enum parlin_qkv_order {
     PARLIN_STACKED = 0, /* all of q, then all of k, then all of v; merged: part after part */
     PARLIN_INTERLEAVED_HEADS =

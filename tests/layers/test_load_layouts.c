@@ -109,31 +109,41 @@ static void small_values(float *out, size_t n, size_t salt)
         out[i] = (float)((i * 37 + salt * 11) % 241) - 120;
 }
 
+static void check_layouts(const layers_case *c)
+{
+    parlin_group *group = support_group();
+    size_t out = layers_out(c), parts = layers_parts(c), salt = 0;
+    float *weight = support_alloc_floats(out * c->in), *bias = support_alloc_floats(out);
+    parlin_layer *layer = layers_create(group, c);
+    for (const layout *l = layouts; l < layouts + LAYOUTS; l++)
+        for (parlin_dtype dtype = PARLIN_F32; dtype <= PARLIN_BF16; dtype++)
+            for (int whole = 0; whole < 2; whole++) {
+                small_values(weight, out * c->in, ++salt);
+                small_values(bias, out, salt + 100);
+                for (size_t i = 0; i < (whole ? 1 : parts); i++) {
+                    size_t part = whole ? parts : i;
+                    load_laid_out(layer, c, PARLIN_WEIGHT, part, l, dtype, weight);
+                    if (c->bias)
+                        load_laid_out(layer, c, PARLIN_BIAS, part, l, dtype, bias);
+                }
+                layers_check_local(group, layer, c, weight, c->bias ? bias : NULL);
+            }
+    parlin_layer_destroy(layer);
+    free(weight);
+    free(bias);
+}
+
 static void any_layout_any_dtype(void **state)
 {
     (void)state;
-    parlin_group *group = support_group();
-    for (const layers_case *c = layers_kinds; c < layers_kinds + LAYERS_KINDS; c++) {
-        size_t out = layers_out(c), parts = layers_parts(c), salt = 0;
-        float *weight = support_alloc_floats(out * c->in), *bias = support_alloc_floats(out);
-        parlin_layer *layer = layers_create(group, c);
-        for (const layout *l = layouts; l < layouts + LAYOUTS; l++)
-            for (parlin_dtype dtype = PARLIN_F32; dtype <= PARLIN_BF16; dtype++)
-                for (int whole = 0; whole < 2; whole++) {
-                    small_values(weight, out * c->in, ++salt);
-                    small_values(bias, out, salt + 100);
-                    for (size_t i = 0; i < (whole ? 1 : parts); i++) {
-                        size_t part = whole ? parts : i;
-                        load_laid_out(layer, c, PARLIN_WEIGHT, part, l, dtype, weight);
-                        if (c->bias)
-                            load_laid_out(layer, c, PARLIN_BIAS, part, l, dtype, bias);
-                    }
-                    layers_check_local(group, layer, c, weight, c->bias ? bias : NULL);
-                }
-        parlin_layer_destroy(layer);
-        free(weight);
-        free(bias);
-    }
+    static const layers_case wide[] = {
+        {.kind = PARLIN_COLUMN, .in = 150, .out = 17, .name = "wide column"},
+        {.kind = PARLIN_ROW, .in = 300, .out = 3, .partial = true, .name = "wide row"},
+    };
+    for (size_t i = 0; i < LAYERS_KINDS; i++)
+        check_layouts(&layers_kinds[i]);
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        check_layouts(&wide[i]);
 }
 
 /* A stride of 0 repeats one row, or one column. */
