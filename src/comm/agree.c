@@ -3,6 +3,7 @@
      {p - r and status where rank r fails, else 0;  hash of the call;  ~hash of the call}
    so the lowest failing rank wins, and the hashes are alike where the largest is the smallest.
    Only a disagreement costs more: sentences are formatted and handed out then. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "core/status.h"
 
 enum { STATUS_BITS = 8 };
+
+static_assert((int)PL_CALL_NUMBERS <= (int)PL_WIRE_NUMBERS, "a call's numbers fit the message");
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -39,25 +42,37 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* "row layer forward 'o': rows 3, in 64" */
-static void describe(const pl_call *call, char *text, size_t bytes)
+/* "row layer forward 'o'" */
+static void describe_head(const pl_call *call, char *text, size_t bytes)
 {
-    size_t used = (size_t)snprintf(text, bytes, call->object ? "%s '%s'" : "%s%s", call->operation,
-                                   call->object ? call->object : "");
+    snprintf(text, bytes, call->object ? "%s '%s'" : "%s%s", call->operation,
+             call->object ? call->object : "");
+}
+
+/* "row layer forward 'o': rows 3, in 64", with these numbers in place of the call's own. Where
+   `others` are given, only the numbers that differ from them. */
+static void describe(const pl_call *call, const uint64_t *numbers, const uint64_t *others,
+                     char *text, size_t bytes)
+{
+    const char *before = ": ";
+    describe_head(call, text, bytes);
+    size_t used = strlen(text);
     for (unsigned i = 0; i < call->count && used < bytes; i++) {
-        const char *before = i == 0 ? ": " : ", ";
-        uint64_t number = call->number[i];
+        const char *name = call->names[i];
+        char *end = text + used;
+        size_t room = bytes - used;
         int more;
-        if (ends_with(call->names[i], "dtype"))
-            more = snprintf(text + used, bytes - used, "%s%s %s", before, call->names[i],
-                            parlin_dtype_name((parlin_dtype)number));
-        else if (ends_with(call->names[i], "hash"))
-            more = snprintf(text + used, bytes - used, "%s%s %" PRIx64, before, call->names[i],
-                            number);
+        if (others && numbers[i] == others[i])
+            continue;
+        if (ends_with(name, "dtype"))
+            more = snprintf(end, room, "%s%s %s", before, name,
+                            parlin_dtype_name((parlin_dtype)numbers[i]));
+        else if (ends_with(name, "hash"))
+            more = snprintf(end, room, "%s%s %" PRIx64, before, name, numbers[i]);
         else
-            more = snprintf(text + used, bytes - used, "%s%s %" PRIu64, before, call->names[i],
-                            number);
+            more = snprintf(end, room, "%s%s %" PRIu64, before, name, numbers[i]);
         used += (size_t)more;
+        before = ", ";
     }
 }
 
@@ -70,26 +85,41 @@ static parlin_status hand_out(pl_transport *t, int from, parlin_status status)
     return pl_error(status, "rank %d: %s", from, t->text);
 }
 
-/* The sentence that tells rank 0's call from that of the first rank that made another. */
+/* The sentence that tells rank 0's call from that of the first rank that made another. It is
+   written by that rank: where only numbers differ, they alone are told. */
 static parlin_status tell_apart(pl_transport *t, const pl_call *call, uint64_t hash)
 {
-    char first[PL_WIRE_TEXT];
+    enum { HALF = (PL_WIRE_TEXT - 64) / 2 };
+    char first[HALF], own[HALF];
     if (t->rank == 0) {
         t->words_in[0] = hash;
-        describe(call, t->text, sizeof t->text);
+        t->words_in[1] = call->count;
+        describe(call, call->number, NULL, t->text, HALF);
+        memset(t->numbers, 0, sizeof t->numbers);
+        memcpy(t->numbers, call->number, call->count * sizeof *call->number);
     }
-    PL_TRY(t->table->broadcast(t, 0, t->words_in, sizeof t->words_in[0]));
-    PL_TRY(t->table->broadcast(t, 0, t->text, sizeof t->text));
-    memcpy(first, t->text, sizeof first);
+    PL_TRY(t->table->broadcast(t, 0, t->words_in, 2 * sizeof t->words_in[0]));
+    PL_TRY(t->table->broadcast(t, 0, t->text, HALF));
+    PL_TRY(t->table->broadcast(t, 0, t->numbers, sizeof t->numbers));
 
     t->words_in[0] = t->words_in[0] == hash ? 0 : (uint64_t)(t->size - t->rank);
     PL_TRY(t->table->max(t, t->words_in, t->words_out, 1));
     int other = t->size - (int)t->words_out[0];
-    if (t->rank == other)
-        describe(call, t->text, sizeof t->text);
+    if (t->rank == other) {
+        memcpy(first, t->text, sizeof first);
+        describe_head(call, own, sizeof own);
+        size_t head = strlen(own);
+        bool alike = strncmp(first, own, head) == 0 && (first[head] == ':' || first[head] == '\0');
+        if (alike && t->words_in[1] == call->count) {
+            describe(call, t->numbers, call->number, first, sizeof first);
+            describe(call, call->number, t->numbers, own, sizeof own);
+        } else {
+            describe(call, call->number, NULL, own, sizeof own);
+        }
+        snprintf(t->text, sizeof t->text, "rank 0: %s; rank %d: %s", first, other, own);
+    }
     PL_TRY(t->table->broadcast(t, other, t->text, sizeof t->text));
-    return pl_error(PARLIN_ERROR_MISMATCH, "the ranks called differently: rank 0: %s; rank %d: %s",
-                    first, other, t->text);
+    return pl_error(PARLIN_ERROR_MISMATCH, "the ranks called differently: %s", t->text);
 }
 
 parlin_status pl_agree_entered(pl_transport *t, parlin_status local, const pl_call *call)

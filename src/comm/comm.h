@@ -18,7 +18,7 @@ uint64_t pl_group_next_param_id(parlin_group *group);
 /* What every rank must pass alike in a call: an operation's name and numbers. `names` are the
    numbers' names in the sentence of a mismatch ("row layer forward: rows 3, in 64"). All text is
    static or outlives the call. */
-enum { PL_CALL_NUMBERS = 24 };
+enum { PL_CALL_NUMBERS = 24 }; /* at most PL_WIRE_NUMBERS of transport.h */
 typedef struct pl_call {
     const char *operation;    /* "all-reduce", "row layer forward" */
     const char *object;       /* a layer's name, or NULL */
@@ -36,8 +36,9 @@ parlin_status pl_agree(parlin_group *group, parlin_status local, const pl_call *
 
 /* The collectives below are collective even where `local` is a failure, in which case the
    tensors are not looked at. Each reads its source to the host, agrees (as pl_agree; `call`
-   NULL: agreed before, no agreement is made), sends, and writes its destination. `lengths` are
-   never NULL here. In a group of one they copy on the device. */
+   NULL: agreed before, no agreement is made, and a rank that then fails before it has sent loses
+   the group), sends, and writes its destination. `lengths` are never NULL here. In a group of one
+   they copy on the device. */
 parlin_status pl_all_reduce(parlin_group *group, parlin_status local, const pl_call *call,
                             const parlin_tensor *source, const parlin_tensor *destination);
 
@@ -53,7 +54,8 @@ parlin_status pl_reduce_scatter(parlin_group *group, parlin_status local, const 
                                 const parlin_tensor *destination);
 
 /* Host bytes: every rank sends bytes[r], and root receives them one after the other. bytes is
-   alike on all ranks. No agreement is made. */
+   alike on all ranks. No agreement is made. The caller's memory is not used any more when it
+   returns, whatever it returns. */
 parlin_status pl_gather_host(parlin_group *group, int root, const size_t *bytes, const void *source,
                              void *destination);
 

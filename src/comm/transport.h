@@ -50,7 +50,7 @@ typedef struct pl_transport_table {
 } pl_transport_table;
 
 /* Longest sentence handed from rank to rank. */
-enum { PL_WIRE_TEXT = 1024, PL_WIRE_WORDS = 3 };
+enum { PL_WIRE_TEXT = 1024, PL_WIRE_WORDS = 3, PL_WIRE_NUMBERS = 24 };
 
 struct pl_transport {
     const pl_transport_table *table;
@@ -63,6 +63,7 @@ struct pl_transport {
     char lost_sentence[256];
     /* what the agreement sends and receives */
     uint64_t words_in[PL_WIRE_WORDS], words_out[PL_WIRE_WORDS];
+    uint64_t numbers[PL_WIRE_NUMBERS]; /* of rank 0's call, where ranks differ */
     char text[PL_WIRE_TEXT];
 };
 

@@ -48,7 +48,8 @@ static void test_param_ids_count_up(void **state)
     parlin_group_close(group);
 }
 
-/* Even and odd ranks apart, each in reverse order: member k of n has world rank color + 2 (n-1-k). */
+/* Even and odd ranks apart, each in reverse order: member k of n has world rank
+   color + 2 (n-1-k). */
 static void test_split_by_parity_in_reverse(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include "comm/group.h"
 #include "views.h"
 
-/* MPI's profiling interface: how often the library calls what it would call on a group that lives. */
+/* MPI's profiling interface: how often the library calls what it would on a group that lives. */
 static int mpi_calls;
 
 int MPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
