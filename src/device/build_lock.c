@@ -3,6 +3,7 @@
    to them. Processes: PoCL 3.1 fails, with an empty log, when several build the same program at
    once; and ranks that wait find the finished program in the cache and need not build it. Processes
    meet at a lock file in the cache folder; without a folder, and after LIMIT, nobody waits. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,10 +19,12 @@ enum { LIMIT_MS = 300000, STEP_MS = 2 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
 
-static bool try_lock(int descriptor)
+/* True where another process holds the lock; false once it is ours, and on a file system that has no
+   locks. */
+static bool held_elsewhere(int descriptor)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(descriptor, F_SETLK, &whole) == 0;
+    return fcntl(descriptor, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN);
 }
 
 void pl_build_lock(void)
@@ -32,9 +35,9 @@ void pl_build_lock(void)
         return;
     size_t length = strlen(path);
     memcpy(path + length, "/.lock", sizeof "/.lock");
-    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     /* A lock is dropped when its process ends, however it ends. */
-    for (int waited = 0; file >= 0 && !try_lock(file); waited += STEP_MS) {
+    for (int waited = 0; file >= 0 && held_elsewhere(file); waited += STEP_MS) {
         if (waited >= LIMIT_MS) {
             pl_log(PL_LOG_INFO, "building without %s, which another process has held for %d s",
                    path, LIMIT_MS / 1000);

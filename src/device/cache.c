@@ -72,11 +72,11 @@ static bool make_folder(const char *folder)
     for (char *at = path + 1; *at; at++)
         if (*at == '/') {
             *at = 0;
-            if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            if (mkdir(path, 0700) != 0 && errno != EEXIST)
                 return false;
             *at = '/';
         }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
 bool pl_cache_folder(char *path, size_t room)
@@ -139,6 +139,9 @@ static unsigned char *read_checked(FILE *file, const pl_cache_key *key, size_t *
     struct stat stat_of;
     *fault = "it is cut off";
     if (fstat(fileno(file), &stat_of) != 0 || fread(&head, sizeof head, 1, file) != 1)
+        return NULL;
+    *fault = "it belongs to another user"; /* what is in it would be run */
+    if (stat_of.st_uid != geteuid() && stat_of.st_uid != 0)
         return NULL;
     *fault = "it is no program of parlin's";
     if (memcmp(head.magic, magic, sizeof magic) != 0)

@@ -18,6 +18,7 @@ typedef struct pl_gemm_device {
         bool broken;      /* its kernels do not build here */
         bool no_vector;   /* it refused a product of one row */
         bool direct_only; /* its kernels for large products are wrong here */
+        bool built[2];    /* its matrix and vector programs: later calls compile nothing */
     } clblast;
 } pl_gemm_device;
 

@@ -150,6 +150,8 @@ static void make_plan(pl_weight *weight, pl_clblast_plan *plan)
     const size_t block = plan->block_rows, last = (rows - 1) / block;
     const size_t at[] = {0, smaller(1, last), last};
     for (size_t i = 0; i < 3; i++) {
+        if (i > 0 && at[i] == at[i - 1])
+            continue;
         const size_t row = at[i] * block, y_row = plan->to_scratch ? 0 : row;
         size_t bytes = 0;
         int code = temp_size(weight, smaller(block, rows - row), out, in,
@@ -222,33 +224,69 @@ static void take_refusal(pl_weight *weight, size_t row, size_t rows, int code)
     }
 }
 
+/* One block as CLBlast sees it: Y = X W^T, offsets and strides in elements. */
+typedef struct block {
+    size_t rows;
+    cl_mem x;
+    size_t x_offset, x_stride;
+    cl_mem y;
+    size_t y_offset, y_stride;
+    cl_mem temp;
+} block;
+
+static int ask(const pl_weight *weight, const block *b)
+{
+    const size_t out = weight->out, in = weight->in;
+    cl_command_queue queue = parlin_device_queue(weight->device);
+    pthread_mutex_lock(&lock);
+    int code =
+        b->rows == 1
+            ? CLBlastSgemv(CLBlastLayoutRowMajor, CLBlastTransposeNo, out, in, 1.0f, weight->buffer,
+                           0, in, b->x, b->x_offset, 1, 0.0f, b->y, b->y_offset, 1, &queue, NULL)
+            : CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, CLBlastTransposeNo,
+                                         CLBlastTransposeYes, b->rows, out, in, 1.0f, b->x,
+                                         b->x_offset, b->x_stride, weight->buffer, 0, in, 0.0f,
+                                         b->y, b->y_offset, b->y_stride, &queue, NULL, b->temp);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* The first call builds CLBlast's program: one process at a time, and again where it fails, as
+   PoCL does when others build the same program at once (device.h). */
+static int ask_first(const pl_weight *weight, const block *b)
+{
+    enum { ATTEMPTS = 3 };
+    int code = CLBlastSuccess;
+    pl_build_lock();
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        code = ask(weight, b);
+        if (code != CLBlastOpenCLBuildProgramFailure)
+            break;
+    }
+    pl_build_unlock();
+    return code;
+}
+
 /* Enqueues Y = X W^T for `rows` rows from `row` on. *refused: CLBlast will not. */
 static parlin_status call(pl_weight *weight, const parlin_tensor *x, const pl_clblast_plan *plan,
                           size_t row, size_t rows, cl_mem y, size_t y_offset, cl_mem temp,
                           bool *refused)
 {
     const size_t out = weight->out, in = weight->in;
-    const size_t x_offset = plan->x_offset + row * plan->x_stride;
-    cl_command_queue queue = parlin_device_queue(weight->device);
-    if (rows == 1 && weight->state->clblast.no_vector) {
+    pl_gemm_device *state = weight->state;
+    if (rows == 1 && state->clblast.no_vector) {
         *refused = true;
         return PARLIN_SUCCESS;
     }
     if (rows == 1)
         PL_TRY(zeros(weight, y, y_offset));
 
-    int code;
-    pthread_mutex_lock(&lock);
-    if (rows == 1)
-        code =
-            CLBlastSgemv(CLBlastLayoutRowMajor, CLBlastTransposeNo, out, in, 1.0f, weight->buffer,
-                         0, in, x->buffer, x_offset, 1, 0.0f, y, y_offset, 1, &queue, NULL);
-    else
-        code = CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, CLBlastTransposeNo,
-                                          CLBlastTransposeYes, rows, out, in, 1.0f, x->buffer,
-                                          x_offset, plan->x_stride, weight->buffer, 0, in, 0.0f, y,
-                                          y_offset, plan->y_stride, &queue, NULL, temp);
-    pthread_mutex_unlock(&lock);
+    const block b = {rows,           x->buffer, plan->x_offset + row * plan->x_stride,
+                     plan->x_stride, y,         y_offset,
+                     plan->y_stride, temp};
+    bool *built = &state->clblast.built[rows == 1];
+    int code = *built ? ask(weight, &b) : ask_first(weight, &b);
+    *built = *built || code == CLBlastSuccess;
 
     if (code == CLBlastSuccess) {
         pl_count_launch(weight->device);

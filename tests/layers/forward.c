@@ -234,25 +234,33 @@ void forward_expected(const forward *f, size_t rows, const float *x, const float
     free(list);
 }
 
+/* NULL: right. Else what is wrong, in `text`. */
+static const char *wrong(const forward *f, const float *out, const double *ref, size_t n,
+                         char text[200])
+{
+    double norm = 0, difference = 0, usual = sqrt((double)n * (double)f->c.in) / 3;
+    for (size_t i = 0; i < n; i++) {
+        if (f->integers ? !((double)out[i] == ref[i]) : !isfinite(out[i])) {
+            snprintf(text, 200, "[%zu] is %.9g%s, wanted %.9g", i, out[i],
+                     support_is_poison(out[i]) ? " (never written)" : "", ref[i]);
+            return text;
+        }
+        norm += ref[i] * ref[i];
+        difference += (out[i] - ref[i]) * (out[i] - ref[i]);
+    }
+    norm = sqrt(norm) > usual ? sqrt(norm) : usual;
+    if (sqrt(difference) <= SUPPORT_F32_BOUND * norm)
+        return NULL;
+    snprintf(text, 200, "relative error %g over %zu elements", sqrt(difference) / norm, n);
+    return text;
+}
+
 void forward_close(const forward *f, const float *out, const double *ref, size_t n)
 {
-    if (f->integers) {
-        for (size_t i = 0; i < n; i++)
-            if (!((double)out[i] == ref[i])) {
-                fprintf(stderr, "rank %d: [%zu] is %.9g%s, wanted just %.9g (seed %llu)\n",
-                        support_rank(), i, out[i],
-                        support_is_poison(out[i]) ? " (never written)" : "", ref[i],
-                        (unsigned long long)support_seed());
-                fail();
-            }
-        return;
-    }
-    double norm = 0, usual = sqrt((double)n * (double)f->c.in) / 3;
-    for (size_t i = 0; i < n; i++)
-        norm += ref[i] * ref[i];
-    norm = sqrt(norm);
-    double bound = SUPPORT_F32_BOUND * (norm > 0 && norm < usual ? usual / norm : 1);
-    support_assert_close(out, ref, n, bound, "output", __FILE__, __LINE__);
+    char text[200];
+    if (wrong(f, out, ref, n, text))
+        fail_msg("rank %d: %s (seed %llu)", support_rank(), text,
+                 (unsigned long long)support_seed());
 }
 
 void forward_same_on_all(const float *out, size_t n)
@@ -270,10 +278,8 @@ void forward_same_on_all(const float *out, size_t n)
 static void check_values(const forward *f, size_t rows, const float *out, const double *ref,
                          size_t n)
 {
-    bool bad = false;
-    for (size_t i = 0; i < n && f->integers; i++)
-        bad = bad || !((double)out[i] == ref[i]);
-    if (bad || (!f->integers && !(support_error(out, ref, n) <= 1e-4)))
+    char text[200];
+    if (wrong(f, out, ref, n, text))
         describe(f, rows, "values");
     forward_close(f, out, ref, n);
 }
