@@ -35,7 +35,7 @@ parlin_status pl_group_check_config(const char *call, const parlin_group_config 
    `open` (else retains `device`), and agrees. `local` is a failure found before. Collective. */
 parlin_status pl_group_form(const char *call, parlin_status local, pl_transport *transport,
                             bool open, parlin_device *device, const parlin_group_config *config,
-                            parlin_group **group);
+                            parlin_group **out);
 
 /* pl_agree inside a call that has entered the transport. */
 parlin_status pl_agree_entered(pl_transport *transport, parlin_status local, const pl_call *call);

@@ -89,7 +89,7 @@ struct parlin_device {
 /* --- source.c: texts of kernels/ --- */
 /* The text of `file` with its #include "..." lines replaced by what they name. The caller frees it.
    Errors: FILE (names the file and who includes it), MEMORY. */
-parlin_status pl_source_read(const char *file, char **text);
+parlin_status pl_source_read(const char *file, char **source);
 
 /* --- cache.c: built programs on disk --- */
 typedef struct pl_cache_key {
@@ -122,6 +122,6 @@ parlin_status pl_buffer_create_flags(parlin_device *device, size_t bytes, cl_mem
                                      cl_mem *buffer);
 
 /* strdup, which is no C11. NULL where memory is out. */
-char *pl_text_copy(const char *text);
+char *pl_text_copy(const char *original);
 
 #endif
