@@ -43,9 +43,13 @@ SEEN cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id
     return real(program, count, devices, options, notify, data);
 }
 
-/* Resident memory in KiB. */
+/* Resident memory in KiB. AddressSanitizer holds back what was freed, so that it says nothing
+   there, and the leak check at the end takes its place. */
 static long resident(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+    return 0;
+#endif
     long total, pages;
     FILE *file = fopen("/proc/self/statm", "r");
     assert_non_null(file);
