@@ -42,10 +42,10 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* "row layer forward 'o'" */
+/* "row layer forward 'o'"; a long name is cut, so that the numbers have room */
 static void describe_head(const pl_call *call, char *text, size_t bytes)
 {
-    snprintf(text, bytes, call->object ? "%s '%s'" : "%s%s", call->operation,
+    snprintf(text, bytes, call->object ? "%s '%.100s'" : "%s%s", call->operation,
              call->object ? call->object : "");
 }
 

@@ -27,6 +27,7 @@ static parlin_status check_pair(const parlin_group *group, const char *name,
 {
     PL_TRY(pl_tensor_check(group->device, source, source_name));
     PL_TRY(pl_tensor_check(group->device, destination, destination_name));
+    PL_TRY(pl_writable_check(destination->buffer, group->size > 1, destination_name));
     if (source->dtype != destination->dtype)
         return pl_error(PARLIN_ERROR_ARGUMENT, "%s: source is %s, but destination is %s", name,
                         parlin_dtype_name(source->dtype), parlin_dtype_name(destination->dtype));
@@ -207,6 +208,8 @@ parlin_status parlin_broadcast(parlin_group *group, int root, parlin_tensor tens
     if (!group)
         return no_group("broadcast");
     parlin_status local = pl_tensor_check(group->device, &tensor, "broadcast: tensor");
+    if (local == PARLIN_SUCCESS && group->rank != root)
+        local = pl_writable_check(tensor.buffer, group->size > 1, "broadcast: tensor");
     if (local == PARLIN_SUCCESS && (root < 0 || root >= group->size))
         local = pl_error(PARLIN_ERROR_ARGUMENT, "broadcast: root is %d, wanted 0 to %d", root,
                          group->size - 1);

@@ -11,6 +11,10 @@
 void pl_group_retain(parlin_group *group);
 void pl_group_release(parlin_group *group); /* parlin_group_close */
 
+/* Refuses where no call would be let in: a thread that may not call MPI, a group that is lost.
+   Asked before something that every call of the group counts, so that no rank counts alone. */
+parlin_status pl_group_may_call(parlin_group *group, const char *operation, const char *object);
+
 /* 1, 2, 3, ..: the ids of parameters made in order; alike on all ranks as long as all make the
    same layers. */
 uint64_t pl_group_next_param_id(parlin_group *group);
@@ -18,7 +22,7 @@ uint64_t pl_group_next_param_id(parlin_group *group);
 /* What every rank must pass alike in a call: an operation's name and numbers. `names` are the
    numbers' names in the sentence of a mismatch ("row layer forward: rows 3, in 64"). All text is
    static or outlives the call. */
-enum { PL_CALL_NUMBERS = 24 }; /* at most PL_WIRE_NUMBERS of transport.h */
+enum { PL_CALL_NUMBERS = 32 }; /* at most PL_WIRE_NUMBERS of transport.h */
 typedef struct pl_call {
     const char *operation;    /* "all-reduce", "row layer forward" */
     const char *object;       /* a layer's name, or NULL */

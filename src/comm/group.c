@@ -225,6 +225,13 @@ parlin_status parlin_tensor_create(parlin_group *group, parlin_dtype dtype, size
     return parlin_tensor_create_on(group->device, dtype, rows, cols, tensor);
 }
 
+parlin_status pl_group_may_call(parlin_group *group, const char *operation, const char *object)
+{
+    PL_TRY(pl_transport_enter(group->transport, operation, object));
+    pl_transport_leave(group->transport);
+    return PARLIN_SUCCESS;
+}
+
 uint64_t pl_group_next_param_id(parlin_group *group)
 {
     return ++group->param_ids;

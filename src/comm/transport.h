@@ -50,7 +50,7 @@ typedef struct pl_transport_table {
 } pl_transport_table;
 
 /* Longest sentence handed from rank to rank. */
-enum { PL_WIRE_TEXT = 1024, PL_WIRE_WORDS = 3, PL_WIRE_NUMBERS = 24 };
+enum { PL_WIRE_TEXT = 1024, PL_WIRE_WORDS = 3, PL_WIRE_NUMBERS = 32 };
 
 struct pl_transport {
     const pl_transport_table *table;

@@ -7,6 +7,7 @@
    hash; a file is used only where magic, sizes, checksum and the whole key are right. Files are
    written under a name of their own and renamed, so that ranks that build at once do not mix. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,9 +180,23 @@ static unsigned char *read_checked(FILE *file, const pl_cache_key *key, size_t *
     return binary;
 }
 
+/* Anything but a plain file is left alone: a pipe of that name would wait for a writer. */
+static FILE *open_file(const char *path)
+{
+    struct stat what;
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return NULL;
+    FILE *file =
+        fstat(descriptor, &what) == 0 && S_ISREG(what.st_mode) ? fdopen(descriptor, "rb") : NULL;
+    if (!file)
+        close(descriptor);
+    return file;
+}
+
 unsigned char *pl_cache_load(const pl_cache_key *key, size_t *size)
 {
-    FILE *file = key->path[0] ? fopen(key->path, "rb") : NULL;
+    FILE *file = key->path[0] ? open_file(key->path) : NULL;
     if (!file)
         return NULL;
     const char *fault;

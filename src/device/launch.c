@@ -39,6 +39,14 @@ parlin_status pl_queue_after(parlin_device *device, cl_uint count, const cl_even
 {
     if (count == 0)
         return PARLIN_SUCCESS;
+    /* Drivers differ in what a wait for a failed event does; some never end it. */
+    for (cl_uint i = 0; i < count; i++) {
+        cl_int state = CL_COMPLETE;
+        clGetEventInfo(events[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (state < 0)
+            return pl_error(PARLIN_ERROR_DEVICE, "waiting for events: event %u has failed: %s (%d)",
+                            (unsigned)i, pl_cl_error_name(state), (int)state);
+    }
     cl_int code = clEnqueueBarrierWithWaitList(device->queue, count, events, NULL);
     return code == CL_SUCCESS
                ? PARLIN_SUCCESS

@@ -11,12 +11,19 @@ typedef struct runs {
     int64_t heads, head_stride;
 } runs;
 
-static runs runs_of(const parlin_heads *view)
+/* `origin`: where the view's buffer begins in the buffer that the offsets are counted in. */
+static runs runs_of(const parlin_heads *view, size_t origin)
 {
     int64_t size = (int64_t)parlin_dtype_size(view->dtype);
-    runs out = {(int64_t)view->offset * size, (int64_t)view->head_size * size,
-                (int64_t)view->rows,          (int64_t)view->row_stride * size,
-                (int64_t)view->heads,         (int64_t)view->head_stride * size};
+    /* a stride that is never taken may be anything */
+    size_t row_stride = view->rows > 1 ? view->row_stride : 0;
+    size_t head_stride = view->heads > 1 ? view->head_stride : 0;
+    runs out = {(int64_t)view->offset * size + (int64_t)origin,
+                (int64_t)view->head_size * size,
+                (int64_t)view->rows,
+                (int64_t)row_stride * size,
+                (int64_t)view->heads,
+                (int64_t)head_stride * size};
     if (out.heads > 1 && out.head_stride == out.width) {
         out.width *= out.heads;
         out.heads = 1;
@@ -66,12 +73,28 @@ static bool meet(const runs *a, const runs *b)
     return false;
 }
 
+/* The buffer that `buffer` is a part of, or itself, and where it begins there in bytes. */
+static cl_mem whole_of(cl_mem buffer, size_t *origin)
+{
+    cl_mem whole = NULL;
+    *origin = 0;
+    if (clGetMemObjectInfo(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof whole, &whole, NULL) !=
+            CL_SUCCESS ||
+        !whole)
+        return buffer;
+    clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof *origin, origin, NULL);
+    return whole;
+}
+
 bool pl_heads_overlap(const parlin_heads *a, const parlin_heads *b)
 {
-    if (!a->buffer || a->buffer != b->buffer || a->rows == 0 || a->heads == 0 ||
-        a->head_size == 0 || b->rows == 0 || b->heads == 0 || b->head_size == 0)
+    if (!a->buffer || !b->buffer || a->rows == 0 || a->heads == 0 || a->head_size == 0 ||
+        b->rows == 0 || b->heads == 0 || b->head_size == 0)
         return false;
-    runs one = runs_of(a), two = runs_of(b);
+    size_t from_a = 0, from_b = 0;
+    if (a->buffer != b->buffer && whole_of(a->buffer, &from_a) != whole_of(b->buffer, &from_b))
+        return false;
+    runs one = runs_of(a, from_a), two = runs_of(b, from_b);
     return meet(&one, &two);
 }
 

@@ -166,6 +166,24 @@ static parlin_status check_buffer(parlin_device *device, cl_mem buffer, const ch
     return PARLIN_SUCCESS;
 }
 
+parlin_status pl_writable_check(cl_mem buffer, bool by_host, const char *what)
+{
+    cl_mem_flags flags = 0;
+    if (!buffer || clGetMemObjectInfo(buffer, CL_MEM_FLAGS, sizeof flags, &flags, NULL) ||
+        !(flags & (CL_MEM_READ_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)))
+        return PARLIN_SUCCESS;
+    if (flags & CL_MEM_READ_ONLY)
+        return pl_error(PARLIN_ERROR_ARGUMENT,
+                        "%s: the buffer was made with CL_MEM_READ_ONLY, wanted one to write to",
+                        what);
+    if (by_host)
+        return pl_error(
+            PARLIN_ERROR_ARGUMENT,
+            "%s: the buffer was made with %s, but a collective writes it from the host", what,
+            flags & CL_MEM_HOST_NO_ACCESS ? "CL_MEM_HOST_NO_ACCESS" : "CL_MEM_HOST_READ_ONLY");
+    return PARLIN_SUCCESS;
+}
+
 /* offset + (count - 1) * stride + ... + length, in bytes; SIZE_MAX where that does not fit. */
 static size_t end_of(const parlin_heads *view)
 {

@@ -49,6 +49,7 @@ static parlin_status check_heads(const parlin_layer *layer, pl_label label, cons
                                  size_t rows, size_t heads, size_t head_size)
 {
     PL_TRY(pl_heads_check(layer->device, out, layer->labels[label]));
+    PL_TRY(pl_writable_check(out->buffer, false, layer->labels[label]));
     PL_TRY(check_dtype(layer, label, out->dtype, layer->spec.common.output_dtype));
     if (out->rows != rows || out->heads != heads || out->head_size != head_size)
         return pl_error(PARLIN_ERROR_SHAPE, "%s is (%zu, %zu, %zu), wanted (%zu, %zu, %zu)",
@@ -91,6 +92,7 @@ static parlin_status check(const parlin_layer *layer, const parlin_tensor *x,
     PL_TRY(check_x(layer, x));
     PL_TRY(
         check_tensor(layer, PL_LABEL_Y, y, spec->common.output_dtype, x->rows, layer->output_cols));
+    PL_TRY(pl_writable_check(y->buffer, layer->collective, layer->labels[PL_LABEL_Y]));
     if (pl_tensor_overlap(x, y))
         return pl_layer_error(spec, PARLIN_ERROR_ARGUMENT, "forward", "y overlaps x");
     return residual == NULL ? PARLIN_SUCCESS : check_residual(layer, residual, y);

@@ -52,6 +52,7 @@ static uint64_t double_bits(double value)
 
 /* What all ranks must pass alike: name and number. */
 #define CREATION_RECORD(X)                                                                         \
+    X("layer", number)                                                                             \
     X("in_features", spec->in_features)                                                            \
     X("out_features", spec->out_features)                                                          \
     X("parts", spec->parts)                                                                        \
@@ -77,10 +78,10 @@ static uint64_t double_bits(double value)
     X("seed", spec->common.seed)                                                                   \
     X("param_id", spec->common.param_id)
 
-static pl_call creation_call(const pl_spec *spec)
+static pl_call creation_call(const pl_spec *spec, uint64_t number)
 {
-#define RECORD_NAME(name, number)   name,
-#define RECORD_NUMBER(name, number) number,
+#define RECORD_NAME(name, value)  name,
+#define RECORD_VALUE(name, value) value,
     static const char *const operations[] = {
         [PARLIN_COLUMN] = "column layer creation",
         [PARLIN_MERGED] = "merged layer creation",
@@ -91,11 +92,11 @@ static pl_call creation_call(const pl_spec *spec)
     pl_call call = {.operation = operations[spec->kind],
                     .object = spec->common.name,
                     .names = names,
-                    .number = {CREATION_RECORD(RECORD_NUMBER)},
+                    .number = {CREATION_RECORD(RECORD_VALUE)},
                     .count = sizeof names / sizeof *names};
     return call;
 #undef RECORD_NAME
-#undef RECORD_NUMBER
+#undef RECORD_VALUE
 }
 
 /* One block of text for the name and the labels, which all begin alike. */
@@ -211,12 +212,13 @@ static parlin_status build(parlin_group *group, uint64_t number, const pl_spec *
 parlin_status pl_layer_create(parlin_group *group, parlin_status local, const pl_spec *spec,
                               parlin_layer **layer)
 {
-    /* taken whatever happens, so that ranks stay alike */
+    PL_TRY(pl_group_may_call(group, "layer creation", spec->common.name));
+    /* taken whatever else happens, so that ranks stay alike */
     uint64_t number = pl_group_next_param_id(group);
     parlin_layer *made = NULL;
     if (local == PARLIN_SUCCESS)
         local = build(group, number, spec, &made);
-    pl_call call = creation_call(spec);
+    pl_call call = creation_call(spec, number);
     parlin_status status = pl_agree(group, local, &call);
     if (status != PARLIN_SUCCESS) {
         parlin_layer_destroy(made);

@@ -63,8 +63,7 @@ parlin_status pl_param_find(const parlin_layer *layer, const char *doing, parlin
         return pl_layer_error(spec, PARLIN_ERROR_ARGUMENT, doing,
                               "parameter %d, wanted PARLIN_WEIGHT or PARLIN_BIAS", (int)param);
     if (param == PARLIN_BIAS && !spec->common.bias)
-        return pl_layer_error(spec, PARLIN_ERROR_ARGUMENT, doing,
-                              "a bias is given, the layer has no bias");
+        return pl_layer_error(spec, PARLIN_ERROR_ARGUMENT, doing, "the layer has no bias");
     bool is_qkv = spec->kind == PARLIN_QKV && shard <= PARLIN_Q && shard >= PARLIN_V;
     bool is_part = spec->kind == PARLIN_MERGED && shard >= 0 && (size_t)shard < spec->parts;
     if (shard == PARLIN_WHOLE) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <parlin/opencl.h>
+
 #include "comm/comm.h"
 #include "core/status.h"
 #include "device/device.h"
@@ -289,6 +291,28 @@ static void test_agreement_on_a_record(void **state)
     differ(pl_agree(group, PARLIN_SUCCESS, &call), "rows 3, in 64", "rows 3");
 }
 
+/* A buffer that the host may not write to, on the last rank alone, is told before data moves. */
+static void test_destination_not_writable(void **state)
+{
+    (void)state;
+    parlin_group *group = support_group();
+    if (alone())
+        return;
+    cl_int code;
+    cl_mem_flags flags = support_rank() == last_rank() ? CL_MEM_HOST_READ_ONLY : CL_MEM_READ_WRITE;
+    cl_mem buffer = clCreateBuffer(parlin_device_context(parlin_group_device(group)), flags,
+                                   6 * sizeof(float), NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    parlin_tensor out = parlin_tensor_wrap(buffer, PARLIN_F32, 0, 2, 3, 3);
+    test_view in = view_make(group, PARLIN_F32, 2, 3);
+    refused_by(last_rank(), parlin_all_reduce(group, in.tensor, out), PARLIN_ERROR_ARGUMENT,
+               "CL_MEM_HOST_READ_ONLY");
+    refused_by(last_rank(), parlin_broadcast(group, 0, out), PARLIN_ERROR_ARGUMENT,
+               "CL_MEM_HOST_READ_ONLY");
+    view_free(&in);
+    clReleaseMemObject(buffer);
+}
+
 static void test_no_group(void **state)
 {
     (void)state;
@@ -317,6 +341,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_lowest_failing_rank_is_named),
         cmocka_unit_test(case_C15_an_allocation_fails_on_one_rank),
         cmocka_unit_test(test_agreement_on_a_record),
+        cmocka_unit_test(test_destination_not_writable),
         cmocka_unit_test(test_no_group),
     };
     return SUPPORT_RUN_MPI("comm_agreement", tests);

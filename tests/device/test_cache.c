@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "device/select.h"
@@ -198,6 +199,21 @@ static void foreign_program_is_not_used(void **state)
     free(seven);
 }
 
+/* What is no plain file is not waited for, and replaced. */
+static void pipe_is_not_read(void **state)
+{
+    (void)state;
+    char path[512];
+    if (!keeps_programs())
+        return;
+    expect(7, 1, 0);
+    only_file(folder, path, sizeof path);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect(7, 1, 0);
+    expect(7, 0, 1);
+}
+
 /* Right in every respect, but the driver cannot use what is in it. */
 static void driver_refuses(void **state)
 {
@@ -289,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_is_found_and_mended, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_damage_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(foreign_program_is_not_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pipe_is_not_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(driver_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(switched_off, set_up, tear_down),
         cmocka_unit_test_setup_teardown(where_programs_are_kept, set_up, tear_down),

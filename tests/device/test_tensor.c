@@ -240,6 +240,38 @@ static void buffer_of_another_context(void **state)
     clReleaseContext(other);
 }
 
+/* What may be written by whom is asked of the buffer. */
+static void buffers_not_to_be_written(void **state)
+{
+    (void)state;
+    static const struct {
+        cl_mem_flags flags;
+        const char *device, *host; /* the flag that refuses, or NULL */
+    } cases[] = {
+        {CL_MEM_READ_WRITE, NULL, NULL},
+        {CL_MEM_WRITE_ONLY, NULL, NULL},
+        {CL_MEM_READ_ONLY, "CL_MEM_READ_ONLY", "CL_MEM_READ_ONLY"},
+        {CL_MEM_HOST_READ_ONLY, NULL, "CL_MEM_HOST_READ_ONLY"},
+        {CL_MEM_HOST_NO_ACCESS, NULL, "CL_MEM_HOST_NO_ACCESS"},
+        {CL_MEM_HOST_WRITE_ONLY, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cl_int code;
+        cl_mem buffer = clCreateBuffer(device->context, cases[i].flags, 64, NULL, &code);
+        assert_int_equal(code, CL_SUCCESS);
+        for (int by_host = 0; by_host < 2; by_host++) {
+            const char *wanted = by_host ? cases[i].host : cases[i].device;
+            if (wanted)
+                assert_refused(pl_writable_check(buffer, by_host, "call: y"), PARLIN_ERROR_ARGUMENT,
+                               "call: y", wanted);
+            else
+                assert_ok(pl_writable_check(buffer, by_host, "call: y"));
+        }
+        clReleaseMemObject(buffer);
+    }
+    assert_ok(pl_writable_check(NULL, true, "call: y"));
+}
+
 static void tensors_of_no_element(void **state)
 {
     (void)state;
@@ -415,6 +447,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(views_out_of_range_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_views_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(buffer_of_another_context, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(buffers_not_to_be_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tensors_of_no_element, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refused_creations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(views_of_heads, set_up, tear_down),
