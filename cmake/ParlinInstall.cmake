@@ -50,7 +50,7 @@ if(NOT clblast_file)
   list(GET clblast_configurations 0 clblast_configuration)
   get_target_property(clblast_file clblast IMPORTED_LOCATION_${clblast_configuration})
 endif()
-parlin_link_flags(PARLIN_PC_PRIVATE ${clblast_file} ${OpenCL_LIBRARIES} ${MPI_C_LIBRARIES}
+parlin_link_flags(PARLIN_PC_PRIVATE ${clblast_file} ${CJSON_LINK_LIBRARIES} ${OpenCL_LIBRARIES} ${MPI_C_LIBRARIES}
                   ${CMAKE_THREAD_LIBS_INIT} m)
 file(RELATIVE_PATH PARLIN_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" PARLIN_PC_PREFIX "${PARLIN_PC_PREFIX}")

@@ -25,6 +25,9 @@ typedef struct parlin_group_config {
     /* For parlin_group_open: a specification as in parlin_device_open. NULL: PARLIN_DEVICE, else by
        the rank's place on its node. Need not be alike on all ranks. */
     const char *device;
+    /* Measure where the time of collectives goes, for parlin_group_get_counters. Each then waits once
+       more for the device. Default false; need not be alike on all ranks. */
+    bool timing;
 } parlin_group_config;
 
 PARLIN_API parlin_group_config parlin_group_defaults(void);
@@ -57,6 +60,17 @@ PARLIN_API int parlin_group_size(const parlin_group *group);
 
 /* The group's device; borrowed, it lives as long as the group. Not collective. */
 PARLIN_API parlin_device *parlin_group_device(const parlin_group *group);
+
+/* What the group's collectives, those of layers included, have taken since it was formed. The
+   seconds stay 0 without `timing`, and in a group of one. Not collective. */
+typedef struct parlin_group_counters {
+    uint64_t collectives;
+    double device_seconds;  /* waiting until the device has computed what is sent */
+    double staging_seconds; /* copies between device and staging memory */
+    double message_seconds; /* agreement, messages, waiting for other ranks, adding up parts */
+} parlin_group_counters;
+
+PARLIN_API parlin_group_counters parlin_group_get_counters(const parlin_group *group);
 
 /* parlin_tensor_create_on for the group's device. Not collective. */
 PARLIN_API parlin_status parlin_tensor_create(parlin_group *group, parlin_dtype dtype, size_t rows,

@@ -11,5 +11,6 @@
 #include <parlin/tensor.h>
 #include <parlin/group.h>
 #include <parlin/layer.h>
+#include <parlin/checkpoint.h>
 
 #endif

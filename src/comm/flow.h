@@ -10,6 +10,7 @@ typedef struct pl_flow {
     parlin_group *group;
     const pl_call *call; /* NULL: agreed before */
     pl_staging staging;
+    double lap; /* where the group is timed: when the part at hand began */
 } pl_flow;
 
 /* `name` serves in messages where call is NULL. */

@@ -108,6 +108,7 @@ parlin_status pl_group_form(const char *call, parlin_status local, pl_transport 
         return status;
     }
     group->device = held;
+    group->timing = config->timing;
     if (group->size > 1)
         pl_log_set_rank(group->rank);
     if (pl_log_enabled(PL_LOG_INFO))
@@ -173,6 +174,7 @@ parlin_status parlin_group_split(parlin_group *group, int color, int key, parlin
     if (made) {
         pl_device_retain(group->device);
         made->device = group->device;
+        made->timing = group->timing;
     }
     *part = made;
     return PARLIN_SUCCESS;
@@ -215,6 +217,11 @@ int parlin_group_size(const parlin_group *group)
 parlin_device *parlin_group_device(const parlin_group *group)
 {
     return group ? group->device : NULL;
+}
+
+parlin_group_counters parlin_group_get_counters(const parlin_group *group)
+{
+    return group ? group->counters : (parlin_group_counters){0};
 }
 
 parlin_status parlin_tensor_create(parlin_group *group, parlin_dtype dtype, size_t rows,

@@ -14,6 +14,8 @@ struct parlin_group {
     pl_transport *transport;
     int rank, size;
     uint64_t param_ids; /* given out so far */
+    bool timing;
+    parlin_group_counters counters;
 
     /* Work space of the collectives, [size] each. */
     size_t *lengths, *lengths_in; /* runs that the caller left to us */

@@ -10,7 +10,7 @@
    core answers only after a yield. */
 enum { SPIN_TESTS = 50 };
 
-static double now(void)
+double pl_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -35,7 +35,7 @@ bool pl_wait_more(pl_wait *wait)
         return true;
     }
     if (wait->limit > 0) {
-        double time = now();
+        double time = pl_now();
         if (wait->started < 0)
             wait->started = time;
         else if (time - wait->started >= wait->limit)

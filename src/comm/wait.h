@@ -11,6 +11,9 @@ typedef struct pl_wait {
     unsigned tests; /* of the operation at hand */
 } pl_wait;
 
+/* Seconds of a clock that only goes forward. */
+double pl_now(void);
+
 /* At the beginning of a call: the time limit starts anew. */
 void pl_wait_new_call(pl_wait *wait);
 

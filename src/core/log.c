@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/option.h"
 
@@ -54,6 +55,15 @@ void pl_log(pl_log_level level, const char *format, ...)
     va_end(arguments);
     strcat(line, "\n");
     fputs(line, stderr);
+}
+
+bool pl_log_terminal(const char *text, bool end)
+{
+    if (!isatty(STDERR_FILENO))
+        return false;
+    fprintf(stderr, "\r%s\033[K%s", text, end ? "\n" : "");
+    fflush(stderr);
+    return true;
 }
 
 void pl_log_set_rank(int rank)

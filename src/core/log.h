@@ -18,6 +18,10 @@ bool pl_log_enabled(pl_log_level level);
 
 __attribute__((format(printf, 2, 3))) void pl_log(pl_log_level level, const char *format, ...);
 
+/* Shows `text` in place of what the last call showed, on the terminal at stderr; `end` leaves the
+   line. False, with nothing written, where stderr is no terminal. */
+bool pl_log_terminal(const char *text, bool end);
+
 /* The rank that later lines carry (of the last group opened); -1: none. */
 void pl_log_set_rank(int rank);
 

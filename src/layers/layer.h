@@ -167,6 +167,33 @@ parlin_status pl_param_write(parlin_layer *layer, parlin_param param, size_t row
 parlin_status pl_param_read(const parlin_layer *layer, parlin_param param, size_t row, size_t rows,
                             void *host);
 
+/* --- load.c --- */
+
+/* `count` lines of `width` bytes, `pitch` bytes apart. */
+typedef struct pl_lines {
+    const char *first;
+    size_t pitch;
+    size_t width;
+    size_t count;
+} pl_lines;
+
+/* Told of every block of a stored tensor before it is read and after; the tensor has a stride of
+   1 in rows or in columns. */
+typedef struct pl_load_watch {
+    void *user;
+    size_t (*most_lines)(size_t pitch, size_t width); /* wanted in one block; 1 at least */
+    void (*before)(void *user, const pl_lines *lines);
+    void (*after)(void *user, const pl_lines *lines);
+} pl_load_watch;
+
+/* All that a load refuses, with nothing changed. */
+parlin_status pl_load_check(const parlin_layer *layer, parlin_param param, parlin_shard shard,
+                            const parlin_host *tensor);
+
+/* parlin_layer_load; watch may be NULL. */
+parlin_status pl_load(parlin_layer *layer, parlin_param param, parlin_shard shard,
+                      const parlin_host *tensor, const pl_load_watch *watch);
+
 /* --- init.c --- */
 
 /* Refuses an initialiser; `field` names it. */

@@ -7,7 +7,7 @@ page=docs/environment.md
 
 known=$(grep -oE 'X\(PL_OPTION_[A-Z_]+,[[:space:]]*"PARLIN_[A-Z_]+"' src/core/option.h |
     grep -oE 'PARLIN_[A-Z_]+"' | tr -d '"' | sort -u)
-tests=$(grep -rhoE 'getenv\("PARLIN_TEST_[A-Z_]+"' tests 2>/dev/null |
+tests=$(grep -rhoE '(getenv\("|\$\{?)PARLIN_TEST_[A-Z_]+' tests 2>/dev/null |
     grep -oE 'PARLIN_TEST_[A-Z_]+' | sort -u)
 
 if [ -f "$page" ]; then
