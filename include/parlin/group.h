@@ -5,7 +5,7 @@
    options. Where one rank's arguments were refused or ranks differ, all return an error that
    names the rank and its reason, no output is written, and the group goes on. A collective
    blocks the host until its last message is done; waiting gives the core away. After
-   `timeout_seconds` in one call the group is lost: that call and every later one on the group
+   `timeout_seconds` in one call the group is lost: that call and every later collective on the group
    return PARLIN_ERROR_GROUP_LOST at once. */
 #ifndef PARLIN_GROUP_H
 #define PARLIN_GROUP_H

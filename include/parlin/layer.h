@@ -83,7 +83,7 @@ typedef struct parlin_init {
     parlin_dtype compute_dtype; /* of the multiplication. Default: param_dtype */                  \
     parlin_dtype output_dtype;  /* of Y. Default: param_dtype */                                   \
     bool bias;                  /* the layer owns a bias */                                        \
-    bool skip_bias_add;         /* it is not added: ask parlin_layer_bias and add it later */      \
+    bool skip_bias_add;         /* it is not added: see parlin_layer_bias; no bias, no effect */   \
     parlin_init weight_init;                                                                       \
     parlin_init bias_init;                                                                         \
     uint64_t seed;     /* of the initial values */                                                 \
@@ -130,10 +130,11 @@ typedef struct parlin_qkv_config {
 /* Row: W's columns are cut. Input: this rank's columns of X (input_is_parallel), or all of them
    and the layer takes its own. Output: the full sum on every rank (reduce_results, all-reduce),
    or this rank's part. The bias enters once. reduce_results false with a bias that is added is
-   refused. `input_like` (borrowed during the call): a layer of the same group; the input is cut
-   where that layer's output is cut: at its query heads, at its columns, or, for a merged layer
-   of equal parts, at the columns of one part. NULL: evenly. Defaults: bias true,
-   input_is_parallel true, reduce_results true. */
+   refused. `input_like` (borrowed during the call): a layer of the same group whose output is cut
+   (not one with gather_output, nor a row layer); the input is cut where that is: at its query
+   heads (in_features = total_num_heads v_head_size), at its columns, or, for a merged layer of
+   equal parts, at the columns of one part. NULL: evenly. Defaults: bias true, input_is_parallel
+   true, reduce_results true. */
 typedef struct parlin_row_config {
     PARLIN_LAYER_CONFIG_FIELDS
     size_t in_features;

@@ -34,12 +34,14 @@ PARLIN_API cl_command_queue parlin_device_queue(const parlin_device *device);
 /* parlin_layer_forward that begins after `count` events and, where `done` is not NULL, returns
    an event that covers everything the call does; the caller releases it. `events` may be NULL
    where count is 0. Events must be of the device's context; for a layer with a collective they
-   must not depend on what this thread does later. Collective where the layer's forward is. */
+   must not depend on what this thread does later. Errors: as parlin_layer_forward; ARGUMENT
+   (events NULL with a count), DEVICE (an event of another context, or one that has failed).
+   Collective where the layer's forward is. */
 PARLIN_API parlin_status parlin_layer_forward_after(parlin_layer *layer, parlin_tensor x,
                                                     parlin_tensor y, cl_uint count,
                                                     const cl_event *events, cl_event *done);
 
-/* The same for parlin_qkv_forward. Not collective. */
+/* The same for parlin_qkv_forward, with its errors and these. Not collective. */
 PARLIN_API parlin_status parlin_qkv_forward_after(parlin_layer *qkv, parlin_tensor x,
                                                   parlin_heads q, parlin_heads k, parlin_heads v,
                                                   cl_uint count, const cl_event *events,

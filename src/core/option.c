@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/option.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,9 @@ bool pl_option_flag(pl_option_id id, bool otherwise)
         return true;
     if (strcmp(text, "off") == 0 || strcmp(text, "0") == 0)
         return false;
-    pl_log(PL_LOG_WARN, "%s=%s is neither on nor off; using %s", variables[id], text,
-           otherwise ? "on" : "off");
+    static atomic_bool warned[PL_OPTION_COUNT];
+    if (!atomic_exchange(&warned[id], true))
+        pl_log(PL_LOG_WARN, "%s=%s is neither on nor off; using %s", variables[id], text,
+               otherwise ? "on" : "off");
     return otherwise;
 }

@@ -31,7 +31,7 @@ const char *pl_option(pl_option_id id);
 /* The variable's name, for messages. */
 const char *pl_option_name(pl_option_id id);
 
-/* An on|off variable; a bad value is warned about and answered with `otherwise`. */
+/* An on|off variable; a bad value is warned about once and answered with `otherwise`. */
 bool pl_option_flag(pl_option_id id, bool otherwise);
 
 #endif

@@ -78,8 +78,11 @@ static void say_none(pl_device_list *list, cl_int code, const cl_platform_id *pl
         return;
     }
     if (count == 0) {
-        snprintf(list->none, sizeof list->none,
-                 "no OpenCL platform is installed on this machine (clinfo shows what there is)");
+        snprintf(
+            list->none, sizeof list->none,
+            "no OpenCL platform is installed on this machine: install one (Debian: "
+            "pocl-opencl-icd for the CPU, the vendor's for a GPU), and see that its file is in "
+            "/etc/OpenCL/vendors or OCL_ICD_VENDORS");
         return;
     }
     int used = snprintf(list->none, sizeof list->none, "no OpenCL platform here offers a device:");

@@ -144,7 +144,7 @@ static parlin_status expand(text *out, const char *name, const char *by, int dep
 parlin_status pl_source_read(const char *file, char **source)
 {
     text out = {0};
-    parlin_status status = expand(&out, file, "asked for by parlin", 0);
+    parlin_status status = expand(&out, file, "PARLIN_KERNELS", 0);
     if (status == PARLIN_SUCCESS)
         *source = out.at;
     else

@@ -20,8 +20,12 @@ parlin_status parlin_tensor_create_on(parlin_device *device, parlin_dtype dtype,
                         rows, cols, parlin_dtype_name(dtype), device->info.name,
                         (unsigned long long)device->info.max_allocation);
     cl_mem buffer = NULL;
+    parlin_status status = PARLIN_SUCCESS;
     if (bytes > 0)
-        PL_TRY(pl_buffer_create(device, bytes, &buffer));
+        status = pl_buffer_create(device, bytes, &buffer);
+    if (status != PARLIN_SUCCESS)
+        return pl_error(status, "parlin_tensor_create: (%zu, %zu) of %s: %s", rows, cols,
+                        parlin_dtype_name(dtype), parlin_last_error());
     pl_device_retain(device);
     *tensor = (parlin_tensor){.buffer = buffer,
                               .dtype = dtype,

@@ -105,7 +105,10 @@ static parlin_status wait_for(const parlin_layer *layer, cl_uint count, const cl
     if (events == NULL)
         return pl_layer_error(&layer->spec, PARLIN_ERROR_ARGUMENT, "forward",
                               "events is NULL, count is %u", (unsigned)count);
-    return pl_queue_after(layer->device, count, events);
+    parlin_status status = pl_queue_after(layer->device, count, events);
+    if (status != PARLIN_SUCCESS)
+        return pl_layer_error(&layer->spec, status, "forward", "%s", parlin_last_error());
+    return PARLIN_SUCCESS;
 }
 
 /* --- the product --- */

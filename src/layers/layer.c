@@ -200,6 +200,8 @@ static parlin_status build(parlin_group *group, uint64_t number, const pl_spec *
     if (status == PARLIN_SUCCESS) {
         build_plan(layer);
         status = build_params(layer);
+        if (status != PARLIN_SUCCESS)
+            status = pl_layer_error(spec, status, "creation", "%s", parlin_last_error());
     }
     if (status != PARLIN_SUCCESS) {
         parlin_layer_destroy(layer);

@@ -47,10 +47,11 @@ static parlin_status cut_like(pl_spec *spec, const parlin_group *group, const pa
                                       other_kind, name, columns, other->part_rows[i]);
     }
     if (spec->in_features != columns)
-        return pl_layer_error(spec, PARLIN_ERROR_SHAPE, NULL,
-                              "in_features %zu does not fit input_like, %s layer '%s', whose "
-                              "output gives %zu",
-                              spec->in_features, other_kind, name, columns);
+        return pl_layer_error(
+            spec, PARLIN_ERROR_SHAPE, NULL,
+            "in_features %zu does not fit input_like, %s layer '%s', wanted %zu%s",
+            spec->in_features, other_kind, name, columns,
+            other->kind == PARLIN_QKV ? " (total_num_heads times v_head_size)" : "");
     return PARLIN_SUCCESS;
 }
 
