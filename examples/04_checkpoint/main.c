@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 04_checkpoint: the attention input and output of a model's first layer, from a folder of safetensors
-   files in which Hugging Face's names are used, F32.
+/* 04_checkpoint: the attention input and output of a model's first layer, from a folder of
+   safetensors files in which Hugging Face's names are used, F32.
 
      mpiexec -n 3 04_checkpoint FOLDER 8 4      (8 query heads, 4 key and value heads)
 
    New here: sizes come from the stored shapes; a loader is told which stored tensor feeds which
-   part, and reads on each rank the bytes of that rank's slices alone. What is missing is an error;
-   what is left over can be asked. On the tiny model `base` of scripts/make-model it prints
+   part, and reads on each rank the bytes of that rank's slices alone. What is missing is an
+   error; what is left over can be asked. On the tiny model `base` of scripts/make-model it
+   prints
      rank 0 of 3: query heads 0 to 3 of 8, 2 of 4 kv heads: 6144 bytes of weights
      rank 1 of 3: query heads 4 to 5 of 8, 1 of 4 kv heads: 3072 bytes of weights
      rank 2 of 3: query heads 6 to 7 of 8, 1 of 4 kv heads: 3072 bytes of weights

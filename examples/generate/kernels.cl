@@ -58,8 +58,8 @@ float max_over_group(__local float *shared, float value)
 /* y[i][j] = weight[j] * x[i][j] / sqrt(mean over j of x[i][j]^2 + epsilon); x begins at `offset`.
    Global (G, rows), a work-group a row. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-rms_norm(__global const float *x, ulong offset, ulong cols, __global const float *weight, float epsilon,
-         __global float *y)
+rms_norm(__global const float *x, ulong offset, ulong cols, __global const float *weight,
+         float epsilon, __global float *y)
 {
     __local float shared[GROUP];
     size_t item = get_local_id(0), i = get_group_id(1);

@@ -5,8 +5,8 @@
    options. Where one rank's arguments were refused or ranks differ, all return an error that
    names the rank and its reason, no output is written, and the group goes on. A collective
    blocks the host until its last message is done; waiting gives the core away. After
-   `timeout_seconds` in one call the group is lost: that call and every later collective on the group
-   return PARLIN_ERROR_GROUP_LOST at once. */
+   `timeout_seconds` in one call the group is lost: that call and every later collective on the
+   group return PARLIN_ERROR_GROUP_LOST at once. */
 #ifndef PARLIN_GROUP_H
 #define PARLIN_GROUP_H
 
@@ -25,8 +25,8 @@ typedef struct parlin_group_config {
     /* For parlin_group_open: a specification as in parlin_device_open. NULL: PARLIN_DEVICE, else by
        the rank's place on its node. Need not be alike on all ranks. */
     const char *device;
-    /* Measure where the time of collectives goes, for parlin_group_get_counters. Each then waits once
-       more for the device. Default false; need not be alike on all ranks. */
+    /* Measure where the time of collectives goes, for parlin_group_get_counters. Each then waits
+       once more for the device. Default false; need not be alike on all ranks. */
     bool timing;
 } parlin_group_config;
 

@@ -175,7 +175,8 @@ PARLIN_API void parlin_layer_destroy(parlin_layer *layer);
    tensor.order. The dtype may differ from the parameter's and is converted, to nearest even. A
    part may be loaded again. Nothing is kept of the host memory after the call. Errors: ARGUMENT
    (a shard this layer does not have, a bias it does not own, no such dtype, order), SHAPE, each
-   with layer, parameter, given and wanted, and nothing changed; DEVICE. Not collective. */
+   with layer, parameter, given and wanted, and nothing changed; DEVICE: the device failed while
+   the part was written, which then counts as never loaded. Not collective. */
 PARLIN_API parlin_status parlin_layer_load(parlin_layer *layer, parlin_param param,
                                            parlin_shard shard, parlin_host tensor);
 
@@ -201,6 +202,7 @@ typedef struct parlin_layer_info {
     size_t output_start;  /* column: first row of W here; merged: of part 0; else 0 */
     size_t output_length; /* rows of W here, all parts together */
     size_t weight_bytes;  /* on this rank */
+    const char *engine;   /* that formed the last product: "plain", "clblast"; "none" before it */
     bool has_bias;
     bool collective; /* forward is collective (p > 1 and a gather or reduction) */
     parlin_dtype param_dtype, compute_dtype, output_dtype;

@@ -44,13 +44,6 @@ static parlin_status check_f32(const char *name, const parlin_tensor *tensor)
                     name, parlin_dtype_name(tensor->dtype));
 }
 
-static bool same_view(const parlin_tensor *a, const parlin_tensor *b)
-{
-    return a->buffer == b->buffer && a->dtype == b->dtype && a->offset == b->offset &&
-           a->rows == b->rows && a->cols == b->cols &&
-           (a->row_stride == b->row_stride || a->rows <= 1);
-}
-
 static size_t along(const parlin_tensor *tensor, int dim)
 {
     return dim == 0 ? tensor->rows : tensor->cols;
@@ -107,7 +100,7 @@ static uint64_t lengths_hash(const size_t *lengths, int p)
 static parlin_status check_all_reduce(const parlin_group *group, const parlin_tensor *source,
                                       const parlin_tensor *destination)
 {
-    if (same_view(source, destination))
+    if (pl_tensor_same(source, destination))
         PL_TRY(pl_tensor_check(group->device, source, "all-reduce: source"));
     else
         PL_TRY(check_pair(group, "all-reduce", "all-reduce: source", "all-reduce: destination",

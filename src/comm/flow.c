@@ -66,8 +66,7 @@ parlin_status pl_alone(parlin_group *group, parlin_status local, const parlin_te
 {
     if (local != PARLIN_SUCCESS || pl_empty(source))
         return local;
-    if (source->buffer == destination->buffer && source->offset == destination->offset &&
-        (source->row_stride == destination->row_stride || source->rows == 1))
+    if (pl_tensor_same(source, destination))
         return PARLIN_SUCCESS;
     return pl_tensor_copy(group->device, source, destination);
 }

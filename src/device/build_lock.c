@@ -19,8 +19,8 @@ enum { LIMIT_MS = 300000, STEP_MS = 2 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
 
-/* True where another process holds the lock; false once it is ours, and on a file system that has no
-   locks. */
+/* True where another process holds the lock; false once it is ours, and on a file system that has
+   no locks. */
 static bool held_elsewhere(int descriptor)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -113,8 +113,11 @@ parlin_status pl_heads_check(parlin_device *device, const parlin_heads *heads, c
 /* Refuses a buffer that kernels may not write, or, with `by_host`, the host. NULL passes. */
 parlin_status pl_writable_check(cl_mem buffer, bool by_host, const char *what);
 
-/* True where some element lies in both, sub-buffers of one buffer included. Exact for views of one row stride, else judged by the
-   extents. */
+/* Two views of the same elements. */
+bool pl_tensor_same(const parlin_tensor *a, const parlin_tensor *b);
+
+/* True where some element lies in both, sub-buffers of one buffer included. Exact for views of
+   one row stride, else judged by the extents. */
 bool pl_tensor_overlap(const parlin_tensor *a, const parlin_tensor *b);
 bool pl_heads_overlap(const parlin_heads *a, const parlin_heads *b);
 bool pl_heads_tensor_overlap(const parlin_heads *a, const parlin_tensor *b);

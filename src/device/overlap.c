@@ -3,8 +3,8 @@
    their bytes can be counted in int64_t. */
 #include "device/internal.h"
 
-/* Runs of `width` bytes from `start` on, `rows` of them `row_stride` apart, that `heads` times over,
-   `head_stride` apart. */
+/* Runs of `width` bytes from `start` on, `rows` of them `row_stride` apart, that `heads` times
+   over, `head_stride` apart. */
 typedef struct runs {
     int64_t start, width;
     int64_t rows, row_stride;

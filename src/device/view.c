@@ -18,8 +18,8 @@ static bool is_broken(size_t offset)
     return offset > SIZE_MAX - BROKEN_COUNT;
 }
 
-/* kind rows, cols: `count` of them from `first` on of `extent`; heads: first columns, count heads of
-   extent. */
+/* kind rows, cols: `count` of them from `first` on of `extent`; heads: first columns, count
+   heads of extent. */
 static parlin_status refuse_broken(const char *what, size_t offset, size_t first, size_t count,
                                    size_t extent)
 {
@@ -128,6 +128,13 @@ parlin_heads parlin_tensor_heads(parlin_tensor tensor, size_t heads, size_t head
     view.head_size = head_size;
     view.head_stride = head_size;
     return view;
+}
+
+bool pl_tensor_same(const parlin_tensor *a, const parlin_tensor *b)
+{
+    return a->buffer == b->buffer && a->dtype == b->dtype && a->offset == b->offset &&
+           a->rows == b->rows && a->cols == b->cols &&
+           (a->row_stride == b->row_stride || a->rows <= 1);
 }
 
 /* --- checks --- */

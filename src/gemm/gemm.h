@@ -38,8 +38,8 @@ typedef struct pl_epilogue {
     const pl_block *blocks;
 } pl_epilogue;
 
-/* Enqueues the product for x.rows >= 1 rows; every output element is written once and never read
-   (beta = 0), except as its own residual. x is (rows, in), of the device. */
+/* Enqueues the product for x.rows >= 1 rows; what an output held before has no part in the
+   result, except as its own residual. x is (rows, in), of the device. */
 parlin_status pl_gemm(pl_weight *weight, const parlin_tensor *x, const pl_epilogue *epilogue);
 
 /* Which engine ran the last product of this weight: "plain", "clblast", or "none". */

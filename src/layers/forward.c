@@ -58,13 +58,6 @@ static parlin_status check_heads(const parlin_layer *layer, pl_label label, cons
     return PARLIN_SUCCESS;
 }
 
-/* Two tensors of the same shape and the same elements. */
-static bool same_view(const parlin_tensor *a, const parlin_tensor *b)
-{
-    return a->buffer == b->buffer && a->offset == b->offset &&
-           (a->rows <= 1 || a->row_stride == b->row_stride);
-}
-
 static parlin_status check_residual(const parlin_layer *layer, const parlin_tensor *residual,
                                     const parlin_tensor *y)
 {
@@ -78,7 +71,7 @@ static parlin_status check_residual(const parlin_layer *layer, const parlin_tens
                               "each rank");
     PL_TRY(check_tensor(layer, PL_LABEL_RESIDUAL, residual, spec->common.output_dtype, y->rows,
                         y->cols));
-    if (!same_view(residual, y) && pl_tensor_overlap(residual, y))
+    if (!pl_tensor_same(residual, y) && pl_tensor_overlap(residual, y))
         return pl_layer_error(spec, PARLIN_ERROR_ARGUMENT, "forward",
                               "residual overlaps y and is not y itself");
     return PARLIN_SUCCESS;

@@ -267,6 +267,7 @@ parlin_layer_info parlin_layer_get_info(const parlin_layer *layer)
         .output_start = cuts_rows ? layer->parts[0].weight.range.start : 0,
         .output_length = layer->local_out,
         .weight_bytes = pl_weight_bytes(layer->weight),
+        .engine = pl_weight_engine(layer->weight),
         .has_bias = spec->common.bias,
         .collective = layer->collective,
         .param_dtype = spec->common.param_dtype,

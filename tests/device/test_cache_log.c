@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the log says of the program cache: a program of its own, because the log's level is read once. */
+/* What the log says of the program cache: a program of its own, because the log's level is read
+   once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

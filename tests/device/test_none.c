@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine without any OpenCL platform, and one whose only platform has no device. This program is
-   run with the loader pointed at an empty folder of drivers, and at rusticl with nothing enabled. */
+/* A machine without any OpenCL platform, and one whose only platform has no device. This program
+   is run with the loader pointed at an empty folder of drivers, and at rusticl with nothing
+   enabled. */
 #include <string.h>
 
 #include "device_support.h"
