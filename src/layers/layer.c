@@ -165,15 +165,26 @@ static void build_plan(parlin_layer *layer)
     layer->collective = p > 1 && (spec->gather_output || spec->reduce_results);
 }
 
+/* Names the layer in the sentence of a room that knows no layers. */
+static parlin_status in_creation(const pl_spec *spec, parlin_status status)
+{
+    if (status == PARLIN_SUCCESS)
+        return status;
+    return pl_layer_error(spec, status, "creation", "%s", parlin_last_error());
+}
+
 static parlin_status build_params(parlin_layer *layer)
 {
     const pl_common *common = &layer->spec.common;
-    PL_TRY(pl_weight_create(layer->device, common->param_dtype, layer->local_out,
-                            layer->input.length, &layer->weight));
+    PL_TRY(in_creation(&layer->spec,
+                       pl_weight_create(layer->device, common->param_dtype, layer->local_out,
+                                        layer->input.length, &layer->weight)));
     PL_TRY(pl_init_param(layer, PARLIN_WEIGHT));
     if (!common->bias)
         return PARLIN_SUCCESS;
-    PL_TRY(pl_buffer_create(layer->device, layer->bias_rows * sizeof(float), &layer->bias));
+    PL_TRY(
+        in_creation(&layer->spec, pl_buffer_create(layer->device, layer->bias_rows * sizeof(float),
+                                                   &layer->bias)));
     /* one rank alone adds the bias of a sum */
     bool adds = !common->skip_bias_add && (layer->spec.kind != PARLIN_ROW || layer->rank == 0);
     layer->added_bias = adds ? layer->bias : NULL;
@@ -200,8 +211,6 @@ static parlin_status build(parlin_group *group, uint64_t number, const pl_spec *
     if (status == PARLIN_SUCCESS) {
         build_plan(layer);
         status = build_params(layer);
-        if (status != PARLIN_SUCCESS)
-            status = pl_layer_error(spec, status, "creation", "%s", parlin_last_error());
     }
     if (status != PARLIN_SUCCESS) {
         parlin_layer_destroy(layer);

@@ -234,7 +234,7 @@ static void case_C15_creation_without_memory(void **state)
             if (support_rank() == bad)
                 pl_buffer_fail(device, after);
             assert_refused(layers_try(group, &cases[i], &layer), PARLIN_ERROR_MEMORY, name,
-                           "CL_MEM_OBJECT_ALLOCATION_FAILURE");
+                           "creation of ", "CL_MEM_OBJECT_ALLOCATION_FAILURE");
             layers_check_same_sentence(support_size());
             assert_null(layer);
             parlin_device_counters now = parlin_device_get_counters(device);
